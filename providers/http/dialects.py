@@ -243,6 +243,8 @@ PROTOCOL_ERRORS: Final = (ProtocolViolation, AttributeError, KeyError, Recursion
 """The exceptions that decoders, and `to_stream` of relays, raise for values whose types or nesting do not follow the
 protocol."""
 
+NO_PROTOCOL: Final = "the upstream's reply does not follow its protocol"
+
 
 @dataclass(frozen=True, slots=True)
 class RelayDialectSpec:

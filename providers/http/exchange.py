@@ -24,6 +24,7 @@ from providers.base import (
 from providers.errors import ProviderError, UpstreamGarbled, UpstreamRejected
 from providers.http.dialects import (
     DIALECTS,
+    NO_PROTOCOL,
     PROTOCOL_ERRORS,
     RELAY_DIALECTS,
     DecodedDeltaRun,
@@ -310,7 +311,7 @@ class HttpExchange(Source[Batch]):
         except orjson.JSONDecodeError as error:
             raise self._build_garbled_error("an event of the upstream's stream is not JSON") from error
         except PROTOCOL_ERRORS as error:
-            raise self._build_garbled_error("the upstream's reply does not follow its protocol") from error
+            raise self._build_garbled_error(NO_PROTOCOL) from error
 
     def _decode_after_done(self, payloads: list[bytes], batch: list[Event]) -> None:
         """Decodes what follows [DONE] in the same read. The answer was complete before, so no failure counts."""
@@ -323,7 +324,7 @@ class HttpExchange(Source[Batch]):
         try:
             return [*self._decoder.feed(answer), *self._decoder.finish()]
         except PROTOCOL_ERRORS as error:
-            raise self._build_garbled_error("the upstream's reply does not follow its protocol") from error
+            raise self._build_garbled_error(NO_PROTOCOL) from error
 
     def _decode_late(self, payloads: list[bytes]) -> list[Event]:
         """Decodes what follows the end. After [DONE] only usage still counts."""

@@ -8,7 +8,7 @@ from typing import Final
 from dataplane.sharing.work_pool import run_in_pool
 from dataplane.source import Sink, Source
 from providers.errors import UpstreamGarbled, UpstreamRejected
-from providers.http.dialects import PROTOCOL_ERRORS, SSE, Framing, RelayDialectSpec
+from providers.http.dialects import NO_PROTOCOL, PROTOCOL_ERRORS, SSE, Framing, RelayDialectSpec
 from providers.http.upstream import Upstream
 from providers.http.upstream_reply import UpstreamReply, select_headers
 from translation.errors import ProtocolViolation
@@ -121,8 +121,7 @@ class HttpRelay(Source[bytes]):
         try:
             return self._dialect.to_stream(answer)
         except PROTOCOL_ERRORS as error:
-            is_explained = isinstance(error, ProtocolViolation)
-            message = str(error) if is_explained else "the upstream's reply does not follow its protocol"
+            message = str(error) if isinstance(error, ProtocolViolation) else NO_PROTOCOL
             raise UpstreamGarbled(message, provider=self._upstream.name) from error
 
     def _parse(self, body: bytes) -> Json:

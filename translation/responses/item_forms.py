@@ -4,7 +4,7 @@ Upstreams leave out what is empty, which is completed. In items of known types, 
 type.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from translation.representation.items import CALL_TYPES, TEXT_FIELDS
@@ -39,8 +39,18 @@ def complete_items(output: list[Any]) -> list[Item]:
 
     Raises TypeError for a value that is no item or not in the form of its type.
     """
-    completed = [complete_item(item) for item in output]
-    return completed if any(new is not old for new, old in zip(completed, output, strict=True)) else output
+    return rewrite_each(output, complete_item)
+
+
+def rewrite_each(values: list[Any], rewrite: Callable[[Any], Any]) -> list[Any]:
+    """Returns the values as `rewrite` returns them, the same list if it returned each as it was."""
+    rewritten = [rewrite(value) for value in values]
+    return rewritten if any(new is not old for new, old in zip(rewritten, values, strict=True)) else values
+
+
+def is_blank(text: Any) -> bool:
+    """Returns whether a value is no text, or one that shows nothing."""
+    return not isinstance(text, str) or not text.strip()
 
 
 def complete_item(item: Any) -> Item:
@@ -79,8 +89,7 @@ def check_names(item: Item) -> None:
 def _complete_parts(item_type: str, parts: Any) -> list[Json]:
     if not isinstance(parts, list):
         raise TypeError("the parts of an item are not a list")
-    completed = [complete_part(item_type, part) for part in parts]
-    return completed if any(new is not old for new, old in zip(completed, parts, strict=True)) else parts
+    return rewrite_each(parts, lambda part: complete_part(item_type, part))
 
 
 def complete_part(item_type: str, part: Any) -> Json:

@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from translation.representation.items import new_summary_text
 from translation.representation.json_types import Item, Json
+from translation.responses.item_forms import rewrite_each
 
 _TEXT_EVENTS: Final = {
     "response.reasoning_text.delta": "response.reasoning_summary_text.delta",
@@ -81,8 +82,7 @@ def rewrite_output(output: Any) -> Any:
     """Returns the items of a whole response. A value that is no list is returned unchanged."""
     if not isinstance(output, list):
         return output
-    items = [rewrite_item(item) for item in output]
-    return output if all(new is old for new, old in zip(items, output, strict=True)) else items
+    return rewrite_each(output, rewrite_item)
 
 
 def rewrite_item(item: Any) -> Any:

@@ -14,23 +14,28 @@ ROUTING = {"order": ["deepinfra"], "allow_fallbacks": False}
 DEFAULTS = {"provider": ROUTING, "temperature": 0.5, "reasoning_effort": "low"}
 
 
-@pytest.mark.parametrize("api", ["chat", "responses"])
-@pytest.mark.parametrize("kind", ["openrouter", "vllm"])
-async def test_defaults_of_the_operator_fill_missing_parameters(api: str, kind: str) -> None:
+async def ask(api: str, kind: str, defaults: Json, **params: Any) -> tuple[Json, Any]:
+    """Returns the body that an upstream got of a request with these parameters, and the raw reply."""
     async with ScriptedUpstream() as upstream:
         upstream.on("/chat/completions", chat_text("Hi"))
         config: dict[str, Any] = {
             "providers": {"up": {"type": kind, "base_url": upstream.url, "api_key": "k"}},
-            "models": {"m": {"provider": "up", "request_defaults": DEFAULTS}},
+            "models": {"m": {"provider": "up", "request_defaults": defaults}},
         }
         with serving(config) as gateway:
             async with AsyncOpenAI(base_url=gateway.v1, api_key="none", max_retries=0) as client:
                 if api == "chat":
-                    create = client.chat.completions.with_raw_response.create
-                    raw: Any = await create(model="m", messages=[{"role": "user", "content": "Hi"}], temperature=0.1)
+                    create: Any = client.chat.completions.with_raw_response.create
+                    raw = await create(model="m", messages=[{"role": "user", "content": "Hi"}], **params)
                 else:
-                    raw = await client.responses.with_raw_response.create(model="m", input="Hi", temperature=0.1)
-        body = upstream.requests[0].json
+                    raw = await client.responses.with_raw_response.create(model="m", input="Hi", **params)
+        return upstream.requests[0].json, raw
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+@pytest.mark.parametrize("kind", ["openrouter", "vllm"])
+async def test_defaults_of_the_operator_fill_missing_parameters(api: str, kind: str) -> None:
+    body, raw = await ask(api, kind, DEFAULTS, temperature=0.1)
     assert body["temperature"] == 0.1
     assert "low" in (body.get("reasoning_effort"), body.get("reasoning", {}).get("effort"))
     if kind == "openrouter" or api == "chat":  # a relay passes on what only the upstream may know
@@ -66,24 +71,8 @@ THINKING: dict[str, tuple[str, Json, str, Json | None]] = {
 async def test_a_stated_effort_keeps_the_default_switches_that_agree(
     api: str, kind: str, defaults: Json, effort: Any, arguments: Json | None
 ) -> None:
-    async with ScriptedUpstream() as upstream:
-        upstream.on("/chat/completions", chat_text("Hi"))
-        config: dict[str, Any] = {
-            "providers": {"up": {"type": kind, "base_url": upstream.url, "api_key": "k"}},
-            "models": {"m": {"provider": "up", "request_defaults": defaults}},
-        }
-        with serving(config) as gateway:
-            async with AsyncOpenAI(base_url=gateway.v1, api_key="none", max_retries=0) as client:
-                if api == "chat":
-                    messages: Any = [{"role": "user", "content": "Hi"}]
-                    raw: Any = await client.chat.completions.with_raw_response.create(
-                        model="m", messages=messages, reasoning_effort=effort
-                    )
-                else:
-                    raw = await client.responses.with_raw_response.create(
-                        model="m", input="Hi", reasoning={"effort": effort}
-                    )
-        body = upstream.requests[0].json
+    params: Json = {"reasoning_effort": effort} if api == "chat" else {"reasoning": {"effort": effort}}
+    body, raw = await ask(api, kind, defaults, **params)
     assert body["reasoning_effort"] == effort
     assert body.get("chat_template_kwargs") == arguments
     assert "x-gateway-loss" not in raw.headers

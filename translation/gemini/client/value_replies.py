@@ -22,10 +22,12 @@ _KEY: Final = "value"
 _DEFINITIONS: Final = ("$defs", "definitions")
 """Keys of what a schema refers to, by its place at the top."""
 
-_OTHER_REFERENCE: Final = re.compile(rb'"(?:\$ref|ref)":"#(?!/(?:\$defs|definitions)/)')
+_REFERENCE_BESIDE: Final = rb'"(?:\$ref|ref)":"#(?!/(?:%b)/)'
+
+_OTHER_REFERENCE: Final = re.compile(_REFERENCE_BESIDE % rb"\$defs|definitions")
 """A reference to a place that a schema no longer has inside another one."""
 
-_OTHER_API_REFERENCE: Final = re.compile(_OTHER_REFERENCE.pattern.replace(rb"|definitions", rb"|definitions|defs"))
+_OTHER_API_REFERENCE: Final = re.compile(_REFERENCE_BESIDE % rb"\$defs|definitions|defs")
 """The same in a schema of the API with `defs`, which become `$defs`."""
 
 _REPLY_HEAD: Final = re.compile(rf'\{{\s*"{_KEY}"\s*:')

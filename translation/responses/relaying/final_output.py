@@ -11,15 +11,15 @@ from translation.representation.items import TEXT_FIELDS, text_of
 from translation.representation.json_types import Item, Json
 from translation.representation.streamed_text import find_rest
 from translation.responses.item_places import StreamedItem, build_streamed_item, find_places
-from translation.responses.relaying.beginnings import Beginnings
+from translation.responses.relaying.beginnings import PART_ADDED, Beginnings
 from translation.responses.relaying.calls import ITEM_DONE
-from translation.responses.relaying.restored_events import build_item_events
+from translation.responses.relaying.restored_events import PART_DONE, build_item_events
 from translation.responses.relaying.whole_response import is_item
 from translation.tools.arguments import is_same_json
 
 STREAMED_TEXTS: Final = frozenset(
     f"{field.event_prefix}.{phase}" for field in TEXT_FIELDS.values() for phase in ("delta", "done")
-) | {"response.content_part.added", "response.content_part.done"}
+) | {PART_ADDED, PART_DONE}
 """Types of events with text of an item that has not ended."""
 
 
@@ -184,8 +184,9 @@ def build_missing_ends(joined: Sequence[JoinedItem], indexes: set[int], beginnin
         else:
             begun = beginnings.find_index(item, place)
             is_begun = begun is not None and begun not in used
-            free = place if place not in used else next_free
-            index = begun if is_begun and begun is not None else free
+            if begun is None or not is_begun:
+                begun = place if place not in used else next_free
+            index = begun
             events += build_item_events(item, index, beginnings, is_begun=is_begun)
         used.add(index)
         next_free = max(next_free, index + 1)

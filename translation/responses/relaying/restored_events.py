@@ -7,11 +7,11 @@ whole response. Clients that add up the deltas would show nothing.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from translation.representation.items import new_output_text, new_refusal
 from translation.representation.json_types import Item, Json
+from translation.responses.item_forms import is_blank
 from translation.responses.relaying.beginnings import ITEM_ADDED, NO_INDEX, PART_ADDED, Beginnings
 from translation.responses.relaying.calls import ITEM_DONE
-from translation.responses.upstream.output import TEXT_PLACES, TextPlace
+from translation.responses.upstream.output import PART_FACTORIES, TEXT_PLACES, TextPlace
 
 PART_DONE: Final = "response.content_part.done"
 
@@ -23,8 +23,6 @@ PLACES_BY_TYPE: Final = {
     for kind in _RESTORED_TYPES
 }
 """Item type -> (prefix of the events of a text, place of the text) of its texts."""
-
-_NEW_PARTS: Final = {"output_text": new_output_text, "refusal": new_refusal}
 
 _PLACE_KEYS: Final = ("item_id", "output_index", "content_index")
 """Keys of an event about a text that say which text it is."""
@@ -56,7 +54,7 @@ def build_text_end(prefix: str, at: Json, part: Json) -> Json:
 
 def build_part(place: TextPlace, text: str) -> Json:
     """Returns a part with a text."""
-    return {**_NEW_PARTS[place.part_type](), place.text_key: text}
+    return {**PART_FACTORIES[place.part_type](), place.text_key: text}
 
 
 def build_part_beginning(place: TextPlace, at: Json) -> Json:
@@ -102,11 +100,6 @@ def build_text_events(prefix: str, output_index: int, item: Item, position: int,
         build_text_end(prefix, at, part),
         {"type": PART_DONE, **at, "part": part},
     ]
-
-
-def is_blank(text: Any) -> bool:
-    """Returns whether a value is no text, or one that shows nothing."""
-    return not isinstance(text, str) or not text.strip()
 
 
 def build_item_events(item: Item, output_index: int, beginnings: Beginnings, *, is_begun: bool) -> list[Json]:

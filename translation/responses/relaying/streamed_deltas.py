@@ -10,6 +10,7 @@ from translation.errors import ProtocolViolation
 from translation.representation.items import text_of
 from translation.representation.json_types import Item, Json
 from translation.representation.streamed_text import find_rest
+from translation.responses.item_forms import is_blank
 from translation.responses.item_places import StreamedItem, build_streamed_item, find_places
 from translation.responses.relaying.beginnings import Beginnings, read_output_index
 from translation.responses.relaying.restored_events import (
@@ -22,7 +23,6 @@ from translation.responses.relaying.restored_events import (
     build_text_end,
     build_text_events,
     copy_place,
-    is_blank,
     list_whole_texts,
 )
 from translation.responses.upstream.output import TEXT_PLACES, TextPlace
@@ -192,7 +192,7 @@ class StreamedDeltas:
             return self._begin_text(prefix, event, position, whole, is_first=is_first)
         streamed = texts.read_text(position)
         if is_blank(whole):
-            return _fill_text(holder, place, streamed)
+            return Restored([], _fill_text(holder, place, streamed))
         if not is_first and len(texts.texts) > 1 and isinstance(whole, str) and texts.may_begin(whole):
             return NOTHING_RESTORED  # the item tells whether these are several texts
         rest = texts.find_rest(streamed, whole)
@@ -275,28 +275,21 @@ class StreamedDeltas:
             if place.item_type != item.get("type"):
                 continue
             holders = dict(list_whole_texts(item, place))
-            texts = self._texts.pop((prefix, index), None)
-            if texts is None:
-                events += self._begin_texts(prefix, index, item, holders)
-                continue
-            if not holders and texts.joined.strip():
-                raise ProtocolViolation(_LACKS_TEXT)
-            unsent = dict(holders)
-            for pair in texts.pair(list(holders)):
-                del unsent[pair.whole_position]
-                holder = holders[pair.whole_position]
-                if is_blank(whole := holder.get(place.text_key)):
-                    is_filled |= _fill_text(holder, place, pair.streamed).is_filled
-                    continue
-                rest = texts.find_rest(pair.streamed, whole)
-                self.has_other_form |= texts.has_other_form
-                if not rest:
-                    continue
-                if pair.position in texts.ended:
-                    raise ProtocolViolation(_ENDED_TWICE)
-                position = {place.position_key: pair.position} if place.position_key else {}
-                events.append(build_delta(prefix, at | position, rest))
-            events += self._begin_texts(prefix, index, item, unsent)
+            if (texts := self._texts.pop((prefix, index), None)) is not None:
+                for pair in texts.pair(list(holders)):
+                    holder = holders.pop(pair.whole_position)
+                    if is_blank(whole := holder.get(place.text_key)):
+                        is_filled |= _fill_text(holder, place, pair.streamed)
+                        continue
+                    rest = texts.find_rest(pair.streamed, whole)
+                    self.has_other_form |= texts.has_other_form
+                    if not rest:
+                        continue
+                    if pair.position in texts.ended:
+                        raise ProtocolViolation(_ENDED_TWICE)
+                    position = {place.position_key: pair.position} if place.position_key else {}
+                    events.append(build_delta(prefix, at | position, rest))
+            events += self._begin_texts(prefix, index, item, holders)
         return Restored(events, is_filled)
 
     def _begin_texts(self, prefix: str, index: int, item: Item, holders: Mapping[int, Json]) -> list[Json]:
@@ -399,9 +392,9 @@ def _position_of(place: TextPlace, event: Json) -> int:
     return position if isinstance(position, int) else 0
 
 
-def _fill_text(holder: Json, place: TextPlace, streamed: str) -> Restored:
-    """Puts a streamed text where a whole one is empty."""
+def _fill_text(holder: Json, place: TextPlace, streamed: str) -> bool:
+    """Puts a streamed text where a whole one is empty. Returns whether it shows anything."""
     if is_blank(streamed):
-        return NOTHING_RESTORED
+        return False
     holder[place.text_key] = streamed
-    return Restored([], is_filled=True)
+    return True

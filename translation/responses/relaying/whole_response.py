@@ -15,7 +15,7 @@ from translation.representation.loss import LOSSES, MISSING_INCLUDED_LOGPROBS, r
 from translation.representation.profile import DEFAULT_PROFILE
 from translation.responses import usage
 from translation.responses.client.encode import ResponsesEncoder
-from translation.responses.item_forms import complete_item, complete_items, complete_part
+from translation.responses.item_forms import complete_item, complete_items, complete_part, rewrite_each
 from translation.responses.relaying.calls import RelayedCalls
 from translation.responses.summaries import rewrite_output
 from translation.responses.upstream.decode import ResponsesDecoder, read_incomplete_reason
@@ -113,10 +113,7 @@ def complete_output(output: Any) -> list[Item]:
 def complete_known_items(output: Any) -> Any:
     """Returns the items of a response that nobody stores, each as `complete_known_item` returns it, the same list if
     they lack nothing."""
-    if not isinstance(output, list):
-        return output
-    completed = [complete_known_item(item) for item in output]
-    return completed if any(new is not old for new, old in zip(completed, output, strict=True)) else output
+    return rewrite_each(output, complete_known_item) if isinstance(output, list) else output
 
 
 def complete_known_item(item: Any) -> Any:
@@ -151,8 +148,7 @@ def seal_output(output: list[Any], seal: ItemSeal | None) -> list[Any]:
     """Returns the items of a whole response as the client gets them, the same list if nothing has to be sealed."""
     if seal is None or not isinstance(output, list):
         return output
-    sealed = [seal.seal_done_item(item) if is_item(item) else item for item in output]
-    return sealed if any(new is not item for new, item in zip(sealed, output, strict=True)) else output
+    return rewrite_each(output, lambda item: seal.seal_done_item(item) if is_item(item) else item)
 
 
 def failure_of_response(body: Json) -> Failed | None:

@@ -72,12 +72,13 @@ TEXT_PLACES: dict[str, TextPlace] = {
 
 _ITEM_FACTORIES = {"message": items.new_message, "reasoning": items.new_reasoning}
 
-_PART_FACTORIES = {
+PART_FACTORIES = {
     "output_text": items.new_output_text,
     "refusal": items.new_refusal,
     "reasoning_text": items.new_reasoning_text,
     "summary_text": items.new_summary_text,
 }
+"""Type of a part -> the function that builds an empty one."""
 
 
 class OutputReader:
@@ -288,7 +289,7 @@ class OutputReader:
 
     def _ensure_text(self, place: TextPlace, chunk: Json) -> tuple[list[Event], TextState]:
         """Returns the text that an event is about, and the events that start it if the upstream sent none."""
-        part = _PART_FACTORIES[place.part_type]()
+        part = PART_FACTORIES[place.part_type]()
         return self._ensure_part(place.list_key, chunk.get(place.position_key, 0), part, chunk)
 
     def _ensure_part(

@@ -14,7 +14,7 @@ from translation.representation.events import Annotated, Delta, Event, PartEnded
 from translation.representation.items import TEXT_FIELDS
 from translation.representation.json_types import Item, Json
 from translation.representation.streamed_text import FinalRest, find_rest
-from translation.responses.item_forms import find_missing_lists
+from translation.responses.item_forms import find_missing_lists, is_blank
 from translation.tools.arguments import is_same_json
 
 _OMIT_IF_NULL = ("annotations", "content", "encrypted_content", "logprobs", "phase", "role", "summary")
@@ -238,7 +238,7 @@ def keep_streamed_text(text: TextState, whole: Json) -> Json:
     streamed = "".join(text.pieces)
     is_own = text.part_index is None
     is_text = bool(text.pieces) if is_own else whole.get("type") == text.part_type
-    is_missing = is_text and (whole.get(key) is None or (not _has_ink(whole[key]) and _has_ink(streamed)))
+    is_missing = is_text and (whole.get(key) is None or (is_blank(whole[key]) and not is_blank(streamed)))
     additions: Json = {key: streamed} if is_missing or text.has_other_form else {}
     if text.annotations and is_text and not whole.get("annotations"):
         additions["annotations"] = [*text.annotations]
@@ -248,22 +248,15 @@ def keep_streamed_text(text: TextState, whole: Json) -> Json:
 def _build_streamed_parts(item: OutputItem, list_key: str) -> list[Json]:
     """Returns the parts of one list as they were streamed; none if they have no ink."""
     texts = [text for text in item.list_texts(list_key) if text.text_key is not None]
-    if not _has_ink(_join_pieces(texts)):
+    if is_blank(_join_pieces(texts)):
         return []
     return [keep_streamed_text(text, {"type": text.part_type}) for text in texts]
-
-
-def _has_ink(text: Any) -> bool:
-    """Returns whether a text has more than white space."""
-    return isinstance(text, str) and bool(text.strip())
 
 
 def _are_blank(item: OutputItem, parts: Sequence[Json]) -> bool:
     """Returns whether no part of a whole item has ink. A part of an unknown type may have any content."""
     fields = [TEXT_FIELDS.get((item.type, part.get("type"))) for part in parts]
-    return all(
-        field is not None and not _has_ink(part.get(field.key)) for field, part in zip(fields, parts, strict=True)
-    )
+    return all(field is not None and is_blank(part.get(field.key)) for field, part in zip(fields, parts, strict=True))
 
 
 def list_parts(item: Item, list_key: str) -> Sequence[Json]:
@@ -305,7 +298,7 @@ def build_missing_text(text: TextState, whole: Mapping[str, Any]) -> list[Event]
     if not isinstance(full_text := whole.get(text.text_key), _OPTIONAL_TEXT):
         raise TypeError("a text is not a string")
     sent = "".join(text.pieces)
-    if not full_text or full_text == sent or (full_text.isspace() and _has_ink(sent)):
+    if not full_text or full_text == sent or (full_text.isspace() and not is_blank(sent)):
         return []  # a blank value stands for what was streamed
     if full_text.startswith(sent) and text.is_open and not text.is_settled:
         return build_delta_events(text, full_text[len(sent) :], None if sent else whole.get("logprobs"))
