@@ -3,6 +3,7 @@
 import asyncio
 import resource
 import shutil
+from contextlib import AsyncExitStack
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -118,7 +119,9 @@ async def test_a_lack_of_descriptors_for_tools_and_the_store_is_said_by_its_name
             "store": {"url": f"sqlite+aiosqlite:///{tmp_path}/store.db"},
         }
         with command(settings, tmp_path, forked=True) as gateway:
-            async with client() as asking:
+            async with AsyncExitStack() as clients:
+                # A connection each: a client opens as many for requests at once as it happens to need.
+                asking, *others = [await clients.enter_async_context(client()) for _ in range(12)]
 
                 async def request_with(**tool: object) -> httpx.Response:
                     body = {
@@ -130,9 +133,8 @@ async def test_a_lack_of_descriptors_for_tools_and_the_store_is_said_by_its_name
                 # What is imported for the first request with tools needs descriptors too.
                 tool = {"server_url": lookup.url, "require_approval": "never"}
                 assert (await request_with(**tool)).status_code == 200
-                pages = [f"{gateway.v1}/responses/resp_{number}/input_items" for number in range(12)]
-                # Opens the client's connections.
-                await asyncio.gather(*(asking.get(f"{gateway.url}/healthz") for _ in pages))
+                for other in others:
+                    assert (await other.get(f"{gateway.url}/healthz")).status_code == 200
                 await wait_until(lambda: lookup.upstream.open_connections == 0)
                 leave_no_descriptor(gateway)
                 refused = await request_with(**tool)
@@ -141,7 +143,9 @@ async def test_a_lack_of_descriptors_for_tools_and_the_store_is_said_by_its_name
 
                 async def read_at_once() -> list[httpx.Response]:
                     """Returns the refused ones. One connection serves all if the requests come one after another."""
-                    replies = await asyncio.gather(*map(asking.get, pages))
+                    pages = (f"{gateway.v1}/responses/resp_{number}/input_items" for number in range(12))
+                    readers = zip((asking, *others), pages, strict=True)
+                    replies = await asyncio.gather(*(reader.get(page) for reader, page in readers))
                     assert {reply.status_code for reply in replies} <= {404, 503}
                     return [reply for reply in replies if reply.status_code == 503]
 
