@@ -249,21 +249,23 @@ def _serve_forks(requests: socket.socket, program: str) -> bool:
     Returns True in a forked process that is to run the program, and False in the fork server itself.
     """
     exit_pipes: dict[int, int] = {}
-
-    def report_exits(*_: object) -> None:
-        with suppress(ChildProcessError):
-            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
-                pid, status = ended
-                with suppress(BrokenPipeError):  # its reader has ended
-                    os.write(exit_pipes[pid], str(os.waitstatus_to_exitcode(status)).encode())
-                os.close(exit_pipes.pop(pid))
-
-    signal.signal(signal.SIGCHLD, report_exits)
+    ended, end = socket.socketpair()
+    for waking in (ended, end):
+        waking.setblocking(False)
+    # The handler of a signal that comes just before a wait would run after that wait. The byte ends it at once.
+    signal.set_wakeup_fd(end.fileno(), warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # a signal without a handler does not write to the wakeup file
     while True:
+        readable, _, _ = select.select([ended, requests], [], [])
+        if ended in readable:
+            with suppress(BlockingIOError):
+                ended.recv(_MESSAGE_BYTES)
+            _report_exits(exit_pipes)
+        if requests not in readable:
+            continue
         message, files = _receive_request(requests)
         if not message:
             # Nobody waits for these any more, and whoever started them may have been killed.
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
             for running in exit_pipes:
                 os.kill(running, signal.SIGKILL)
             return False
@@ -271,19 +273,18 @@ def _serve_forks(requests: socket.socket, program: str) -> bool:
         request = json.loads(message)
         if program == COMMAND:
             _import_modules_of(request["arguments"][0])
-        # A process may end before it is known here.
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         pid = os.fork()
         if pid == 0:
             break
         exit_pipes[pid] = exit_pipe
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
         with suppress(BrokenPipeError):  # the next request is the end of the socket
             requests.send(ANSWER.pack(request["number"], pid))
         os.close(stdout)
         os.close(stderr)
+    signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+    ended.close()
+    end.close()
     requests.close()
     os.dup2(stdout, 1)
     os.dup2(stderr, 2)
@@ -294,6 +295,16 @@ def _serve_forks(requests: socket.socket, program: str) -> bool:
     os.environ.update(request["env"])
     sys.argv = [program, *request["arguments"]]
     return True
+
+
+def _report_exits(exit_pipes: dict[int, int]) -> None:
+    """Writes the exit code of each process that has ended into its pipe, and forgets it."""
+    with suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            pid, status = ended
+            with suppress(BrokenPipeError):  # its reader has ended
+                os.write(exit_pipes[pid], str(os.waitstatus_to_exitcode(status)).encode())
+            os.close(exit_pipes.pop(pid))
 
 
 def _receive_request(requests: socket.socket) -> tuple[bytes, list[int]]:
