@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from structlog.contextvars import merge_contextvars
 from structlog.testing import capture_logs
 
 from tests.polling import block_until
@@ -323,12 +324,12 @@ def test_an_allowed_origin_may_send_requests_and_read_headers(client: httpx.Clie
 
 
 def test_the_log_has_the_principal_and_the_model_and_no_more(client: httpx.Client) -> None:
-    with capture_logs() as lines:
+    with capture_logs(processors=[merge_contextvars]) as lines:
         client.post("/v1/responses", json={**QUESTION, "input": "my secret"}, headers={"x-request-id": "mine"})
-        # The line is written after the reply.
-        block_until(lambda: any(line["event"] == "request" for line in lines))
-    [line] = [line for line in lines if line["event"] == "request"]
-    assert (line["method"], line["path"], line["status"]) == ("POST", "/v1/responses", 200)
+        # A line is written after its reply, so that of the test before may come only now.
+        [line] = block_until(lambda: [line for line in lines if line.get("request_id") == "mine"])
+    assert (line["event"], line["method"], line["path"], line["status"]) == ("request", "POST", "/v1/responses", 200)
+    assert (line["client"], line["model"]) == ("team-a", "demo")
     said = json.dumps(lines)
     assert KEY not in said
     assert "secret" not in said
