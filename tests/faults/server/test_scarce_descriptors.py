@@ -143,9 +143,9 @@ async def test_a_lack_of_descriptors_for_tools_and_the_store_is_said_by_its_name
 
                 async def read_at_once() -> list[httpx.Response]:
                     """Returns the refused ones. One connection serves all if the requests come one after another."""
-                    pages = (f"{gateway.v1}/responses/resp_{number}/input_items" for number in range(12))
-                    readers = zip((asking, *others), pages, strict=True)
-                    replies = await asyncio.gather(*(reader.get(page) for reader, page in readers))
+                    readers = enumerate((asking, *others))
+                    reads = [each.get(f"{gateway.v1}/responses/resp_{number}/input_items") for number, each in readers]
+                    replies = await asyncio.gather(*reads)
                     assert {reply.status_code for reply in replies} <= {404, 503}
                     return [reply for reply in replies if reply.status_code == 503]
 
